@@ -129,7 +129,7 @@ def test_a_host_that_two_engines_miss_is_switched_off_and_told(
             assert (
                 "it is not heard; engine1 would miss it" in asked.ok("host", "why", "compute2").out
             )
-            assert "compute2" not in log.read_text(), "one engine alone loses nobody"
+            assert "off compute2" not in log.read_text(), "one engine alone loses nobody"
             assert len(controller.seen) == 1
         finally:
             agents.end()

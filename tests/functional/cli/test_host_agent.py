@@ -67,4 +67,5 @@ def test_an_agent_reports_to_a_server_and_says_goodbye(tmp_path: Path) -> None:
         assert "said goodbye" in server.ok("host", "why", "compute1").out
         assert "not finding every failure" not in monitors()["detail"]
     finally:
+        agent.process.kill()
         assert server.stop() == 0
