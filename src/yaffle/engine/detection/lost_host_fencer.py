@@ -176,8 +176,10 @@ class LostHostFencer:
             await self._ctx.store.write(self._save_heard)
 
     def _save_heard(self, conn: Connection) -> None:
-        for row in hosts.in_states(conn, self._monitor, sorted(_LOST)):
-            if (said := self._hears(row)) and hosts.take(conn, self._monitor, row.host) is not None:
+        for lost in hosts.in_states(conn, self._monitor, sorted(_LOST)):
+            # As it is once no look changes it any more: another engine may just have claimed it.
+            row = hosts.take(conn, self._monitor, lost.host)
+            if row is not None and row.state in _LOST and (said := self._hears(row)):
                 until_us = self._ctx.clock.now_us() + int(self._heard_s() * 1_000_000)
                 fence = replace(row.fencing, heard=said, heard_until_us=until_us)
                 hosts.fenced(conn, self._monitor, row.host, fence)
