@@ -59,7 +59,7 @@ def test_each_rule_keeps_a_host_and_says_why(rule, host, fleet, asked_lifts):
     assert (chosen, list(kept)) == ([], ["h1"])
     assert kept["h1"].says, "why is said"
     (own,) = [r for r in RULES if r.name == rule]
-    assert kept["h1"] == Kept(rule, own.says(lost, seen))
+    assert kept["h1"] == Kept(own, own.says(lost, seen))
     asked = replace(lost, fence=replace(lost.fence, asked_by="mara"))
     assert bool(choose([asked], seen)[0]) is asked_lifts, "a person lifts what is forbidden alone"
     assert own.lifted is asked_lifts

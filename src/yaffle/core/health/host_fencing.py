@@ -18,8 +18,6 @@ HEARD_S: Final = 60.0
 """What one engine hears of a host keeps all others from fencing it for so long, and for four looks."""
 LONGEST_S: Final = 900.0
 """Nobody takes longer for one host, or waits longer before it is tried again."""
-UNDER_WAY: Final = frozenset({"running", "later", "in-use"})
-"""The rules by what is being done, which has events of its own."""
 FAILED: Final = frozenset({HostState.LOST, HostState.UNFENCED, HostState.FENCED})
 """Hosts that count as failed at once: those that are fenced too, or a storm would end in a whole cloud
 that is off, one after the other."""
@@ -95,6 +93,8 @@ class FenceRule:
     says: Callable[[LostHost, HostFleet], str]
     lifted: bool = False
     """Whether a person who asks for this host lifts it."""
+    recorded: bool = True
+    """Whether it is put on record; what is being done about the host has events of its own."""
 
 
 def hears(*, answering: int, said_up: bool) -> str:
@@ -140,6 +140,7 @@ RULES: Final = (
         name="running",
         keeps=_running,
         says=lambda host, _: host.fence.said or "it is being fenced",
+        recorded=False,
     ),
     FenceRule(
         name="stopped",
@@ -195,11 +196,13 @@ RULES: Final = (
         name="later",
         keeps=_waits,
         says=lambda host, _: host.fence.said,
+        recorded=False,
     ),
     FenceRule(
         name="in-use",
         keeps=lambda host, fleet: host.device in fleet.in_use,
         says=lambda *_: "its device is asked for another host now",
+        recorded=False,
     ),
 )
 
@@ -208,7 +211,7 @@ RULES: Final = (
 class Kept:
     """Why a lost host is left as it is: the first rule that holds, and its words."""
 
-    rule: str
+    rule: FenceRule
     says: str
 
 
@@ -228,7 +231,7 @@ def choose(lost: Sequence[LostHost], fleet: HostFleet) -> tuple[list[str], Mappi
         now = replace(fleet, in_use=frozenset(in_use))
         rule = next((r for r in RULES if not (asked and r.lifted) and r.keeps(host, now)), None)
         if rule is not None:
-            kept[host.host] = Kept(rule.name, rule.says(host, now))
+            kept[host.host] = Kept(rule, rule.says(host, now))
             continue
         chosen.append(host.host)
         in_use.add(host.device)

@@ -17,7 +17,6 @@ from yaffle.core.health.host_fencing import (
     FAILED,
     HEARD_S,
     LONGEST_S,
-    UNDER_WAY,
     HostFleet,
     LostHost,
     choose,
@@ -118,8 +117,8 @@ class LostHostFencer:
         fences = {one.host: one.fence for one in lost}
         for host, why in kept.items():
             held = fences[host].held
-            if why.rule not in (*held, *UNDER_WAY):
-                held = (*held, why.rule)
+            if why.rule.recorded and why.rule.name not in held:
+                held = (*held, why.rule.name)
                 said = f"host {host} is lost, and it is left as it is: {why.says}"
                 self._event(conn, host, "held", said, events.WARNING)
             fences[host] = replace(fences[host], said=why.says, held=held)
